@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel calls as C statements, with the constant structs and tables that they point to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trainlet.emit.literals import array, identifier, number
+from trainlet.emit.program import Planned, Program
+from trainlet.graph import Role
+from trainlet.ops import definition
+from trainlet.ops.base import (
+    Argument,
+    KernelCall,
+    Label,
+    LearningRate,
+    Number,
+    Pointer,
+    Scratch,
+    Sgd,
+    Struct,
+    Table,
+)
+
+
+@dataclass
+class Statics:
+    """Constant structs and tables of the generated file; equal ones are written once."""
+
+    tables: dict[str, str] = field(default_factory=dict)  # initializer -> name
+    structs: dict[str, str] = field(default_factory=dict)
+
+    def table(self, table: Table) -> str:
+        """The name of a table, or NULL."""
+        if table.data is None:
+            return "NULL"
+        text = f"{table.ctype}|{len(table.data)}|{array(np.array(table.data, dtype=np.uint16))}"
+        return self.tables.setdefault(text, f"order_{len(self.tables)}")
+
+    def struct(self, ctype: str, initializer: str) -> str:
+        """The address of a struct."""
+        text = f"{ctype}|{initializer}"
+        return "&" + self.structs.setdefault(text, f"{ctype[3:]}_{len(self.structs)}")
+
+    def lines(self) -> list[str]:
+        """Their definitions."""
+        lines = []
+        for text, name in self.tables.items():
+            ctype, count, body = text.split("|", 2)
+            lines.append(f"static const {ctype} {name}[{count}] = {{\n{body}}};")
+        for text, name in self.structs.items():
+            ctype, body = text.split("|", 1)
+            lines.append(f"static const {ctype} {name} = {{{body}}};")
+        return lines
+
+
+class CallWriter:
+    """Writes the calls of one planned graph."""
+
+    def __init__(self, program: Program, planned: Planned, statics: Statics) -> None:
+        self.program, self.planned, self.statics = program, planned, statics
+        self.sources: set[str] = set()
+        self.constants: dict[str, None] = {}
+
+    def statements(self) -> list[str]:
+        """One C statement (or block) an operator, in the plan's order, each with a comment."""
+        by_name = dict(
+            zip((op.name for op in self.planned.problem.ops), self.planned.graph.ops, strict=True)
+        )
+        lines = []
+        for operands in self.planned.plan.operands(self.planned.problem):
+            op = by_name[operands.op]
+            call = definition(op.kind).kernel(self.planned.graph, op)
+            self.sources.add(call.source)
+            lines.append(f"/* {op.path or op.kind}: {op.kind} */")
+            lines.append(self._statement(call, operands.addresses, operands.scratch))
+        return lines
+
+    def pointer(self, name: str, ctype: str, addresses: Mapping[str, int]) -> str:
+        """The C expression for the address of a value."""
+        value = self.planned.graph.values[name]
+        if name in addresses:
+            return f"({ctype} *)(void *)(context.arena + {addresses[name]})"
+        if value.role is Role.PARAMETER:
+            offset = self.program.trainable_offsets[name]
+            return f"({ctype} *)(void *)(context.trainables + {offset})"
+        self.constants[name] = None
+        return f"tl_{identifier(name)}"
+
+    def _statement(self, call: KernelCall, at: Mapping[str, int], scratch: int | None) -> str:
+        arguments = [self._argument(a, at, scratch) for a in call.arguments]
+        text = f"{call.function}({', '.join(arguments)});"
+        if call.result is not None:
+            text = f"context.loss = {text}"
+        updates = [a for a in call.arguments if isinstance(a, Sgd)]
+        if not updates:
+            return text
+        scale = self._argument(updates[0].scale, at, scratch)
+        return f"{{\n    const tl_sgd sgd = update({scale}, {updates[0].tensor}u);\n    {text}\n}}"
+
+    def _argument(self, argument: Argument, at: Mapping[str, int], scratch: int | None) -> str:
+        match argument:
+            case Pointer(value, ctype):
+                return "NULL" if value is None else self.pointer(value, ctype, at)
+            case Scratch(ctype):
+                place = f"({ctype} *)(void *)(context.arena + {scratch})"
+                return "NULL" if scratch is None else place
+            case Number(value):
+                return number(value)
+            case Table():
+                return self.statics.table(argument)
+            case Struct(ctype, _):
+                return self.statics.struct(ctype, self._fields(argument, at))
+            case Label():
+                return "label"
+            case LearningRate(head):
+                return "context.head_learning_rate" if head else "context.learning_rate"
+            case Sgd():
+                return "&sgd"
+
+    def _fields(self, struct: Struct, at: Mapping[str, int]) -> str:
+        parts = []
+        for name, value in struct.fields.items():
+            if isinstance(value, (Table, Pointer)):
+                parts.append(f".{name} = {self._argument(value, at, None)}")
+            else:
+                parts.append(f".{name} = {number(value)}")
+        return ", ".join(parts)
