@@ -76,9 +76,9 @@ def test_too_little_sram_says_by_how_much_and_what_fits(
     assert ended.status == 2
     assert "SRAM, bytes" in ended.out
     assert "fits" not in ended.out
-    assert f"{large - small:,} bytes of SRAM too many" in ended.err
+    assert f"{large - small:,} bytes of SRAM more than" in ended.err
     assert "these smaller schemes fit: head-only" in ended.err
-    assert re.search(r"%\S+ alone takes [\d,]+ at the peak", ended.err)
+    assert re.search(r"%\S+ alone takes [\d,]+ of", ended.err)
     assert ended.err.count("\n") == 1
 
 
@@ -99,7 +99,7 @@ def test_a_misfit_that_only_the_linker_sees(call: Call, tiny_model: Path, tmp_pa
     ended = call("analyze", tiny_model, "--resolution", 16, "--device", device, "--json")
     assert ended.status == 2
     assert ended.data["flash_excess_bytes"] > 0
-    assert "bytes of flash too many" in ended.err
+    assert "bytes of flash more than" in ended.err
 
 
 def foreign(path: Path) -> Path:
@@ -154,3 +154,10 @@ def test_json_is_nothing_but_json(call: Call, tiny_model: Path) -> None:
     ended = call("analyze", tiny_model, "--resolution", 16, "--no-link", "--json")
     json.loads(ended.out)
     assert ended.err == ""
+
+
+def test_a_report_is_written(call: Call, tiny_model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    arguments = ("--resolution", 16, "--no-link", "--report", page)
+    assert call("analyze", tiny_model, *arguments).status == 0
+    assert "<svg" in page.read_text()

@@ -9,7 +9,7 @@ from command_line import Call, Fails
 from trainlet.cli import main
 from trainlet.errors import TrainletError
 
-VERBS = ("devices", "analyze", "compile", "emulate")
+VERBS = ("devices", "analyze", "compile", "emulate", "demo")
 
 
 def test_the_version(call: Call) -> None:

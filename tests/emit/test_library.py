@@ -66,6 +66,7 @@ def context_of(host: HostLibrary, program: Program) -> bytes:
 # ---- compiling ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["host", "cortex-m7", "cortex-m4", "cortex-m0plus"])
 @pytest.mark.parametrize("mode", ["fast", "tflite"])
 def test_it_compiles_without_a_warning(core: str, mode: str, tmp_path: Path) -> None:
@@ -75,6 +76,7 @@ def test_it_compiles_without_a_warning(core: str, mode: str, tmp_path: Path) -> 
     compile_objects(toolchain, [Source(path, (folder,)) for path in sorted(folder.glob("*.c"))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [head_only(), everything()], ids=lambda scheme: scheme.name)
 def test_every_scheme_compiles_without_a_warning(scheme: Scheme, tmp_path: Path) -> None:
     folder = write_emitted(sample_program(scheme=scheme), tmp_path)
@@ -105,11 +107,13 @@ def symbols_of(folder: Path, core: str) -> tuple[set[str], dict[str, tuple[str, 
     return undefined - public - {""}, writable, public
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["cortex-m7", "cortex-m4"])
 def test_it_needs_no_function_from_outside(folder: Path, core: str) -> None:
     assert symbols_of(folder, core)[0] == set()
 
 
+@pytest.mark.slow
 def test_without_floating_point_it_needs_the_compilers_own_functions_alone(folder: Path) -> None:
     assert all(name.startswith("__aeabi_") for name in symbols_of(folder, "cortex-m0plus")[0])
 
@@ -129,9 +133,11 @@ def test_the_header_is_good_twice_and_in_cpp(folder: Path, tmp_path: Path) -> No
         source = tmp_path / name
         source.write_text(text)
         result = subprocess.run(
-            [sys.executable, "-m", "ziglang", command, "-target", "x86_64-linux-gnu", *flags]
-            + ["-Wall", "-Wextra", "-Werror", "-I", str(folder), "-c", str(source)]
-            + ["-o", str(tmp_path / f"{name}.o")],
+            [
+                *(sys.executable, "-m", "ziglang", command, "-target", "x86_64-linux-gnu", *flags),
+                *("-Wall", "-Wextra", "-Werror", "-I", str(folder), "-c", str(source)),
+                *("-o", str(tmp_path / f"{name}.o")),
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -144,8 +150,8 @@ def test_the_text_is_deterministic(program: Program) -> None:
 
 
 PAIR_H = """\
-#include "one.h"
-#include "two.h"
+#include "first.h"
+#include "second.h"
 #define PAIR_INPUT_BYTES 144
 #define PAIR_CLASSES 8
 #define PAIR_TRAINABLE_BYTES 0
@@ -165,36 +171,37 @@ static float logits[PAIR_CLASSES];
 static void give(int8_t *to) { for (int i = 0; i < PAIR_INPUT_BYTES; i++) { to[i] = image[i]; } }
 static int answer(int first, int second) {
     for (int i = 0; i < 4; i++) {
-        logits[i] = one_logits()[i];
-        logits[4 + i] = two_logits()[i];
+        logits[i] = first_logits()[i];
+        logits[4 + i] = second_logits()[i];
     }
     return first + second;
 }
-void pair_init(uint32_t seed) { one_init(seed); two_init(seed + 1u); }
+void pair_init(uint32_t seed) { first_init(seed); second_init(seed + 1u); }
 int8_t *pair_input(void) { return image; }
 int pair_predict(void) {
-    give(one_input());
-    give(two_input());
-    int first = one_predict();
-    return answer(first, two_predict());
+    give(first_input());
+    give(second_input());
+    int first = first_predict();
+    return answer(first, second_predict());
 }
 const float *pair_logits(void) { return logits; }
 int pair_train_step(uint32_t label) {
-    give(one_input());
-    give(two_input());
-    int first = one_train_step(label);
-    return answer(first, two_train_step(label));
+    give(first_input());
+    give(second_input());
+    int first = first_train_step(label);
+    return answer(first, second_train_step(label));
 }
-float pair_loss(void) { return one_loss() + two_loss(); }
-void pair_set_learning_rate(float b, float h) { one_set_learning_rate(b, h); }
-uint8_t *pair_trainables(void) { return one_trainables(); }
+float pair_loss(void) { return first_loss() + second_loss(); }
+void pair_set_learning_rate(float b, float h) { first_set_learning_rate(b, h); }
+uint8_t *pair_trainables(void) { return first_trainables(); }
 """
 
 
+@pytest.mark.slow
 def test_two_libraries_work_in_one_firmware(program: Program, tmp_path: Path) -> None:
     other = sample_program("tflite", everything())
     alone = []
-    for prefix, made, seed in (("one", program, 5), ("two", other, 6)):
+    for prefix, made, seed in (("first", program, 5), ("second", other, 6)):
         write_emitted(made, tmp_path / "pair", prefix)
         host = HostLibrary(write_emitted(made, tmp_path / prefix, prefix), prefix)
         host.init(seed)
@@ -284,6 +291,7 @@ def test_a_learning_rate_of_zero_trains_nothing(host: HostLibrary) -> None:
     assert len(set(trajectory(host)[0::3])) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e30, -1e30, float("inf"), float("nan")])
 def test_an_absurd_learning_rate_harms_no_other_memory(folder: Path, rate: float) -> None:
     calls = [(sample_image(step), step % 4) for step in range(3)]
@@ -291,6 +299,7 @@ def test_an_absurd_learning_rate_harms_no_other_memory(folder: Path, rate: float
     assert run.statuses == [STATUS_OK] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fast", "tflite"])
 def test_steps_are_clean_under_the_sanitizers(mode: str, tmp_path: Path) -> None:
     folder = write_emitted(sample_program(mode, everything()), tmp_path)
@@ -304,17 +313,18 @@ def test_steps_are_clean_under_the_sanitizers(mode: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "prefix",
-    ["", "Net", "9net", "_net", "a-b", "a b", "né", "net\n", "tl", "stdint", "stddef", "arm_acle"],
+    ["", "Net", "9net", "_net", "a-b", "a b", "né", "net\n", "tl", "stdint", "math", "one"],
 )
 def test_a_prefix_that_c_cannot_take_is_refused(prefix: str) -> None:
     with pytest.raises(TrainletError, match="cannot prefix C names"):
         check_prefix(prefix)
 
 
-@pytest.mark.parametrize("prefix", ["while", "context", "int", "a_b", "n0"])
-def test_a_prefix_that_c_can_take_compiles(prefix: str, program: Program, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix", ["while", "context"])
+def test_a_prefix_that_c_can_take_compiles(prefix: str, tmp_path: Path) -> None:
     assert check_prefix(prefix) == prefix
-    folder = write_emitted(program, tmp_path, prefix)
+    folder = write_emitted(sample_program(scheme=head_only()), tmp_path, prefix)
     with HostLibrary(folder, prefix) as host:
         host.init(1)
         assert host.train_step(sample_image(), 0) == STATUS_OK
@@ -346,7 +356,7 @@ def test_values_whose_names_look_alike_in_c_stay_apart(tmp_path: Path) -> None:
 def test_names_that_end_a_comment_harm_nothing(tmp_path: Path) -> None:
     network = sample_network()
     strange = nn.Sequential()
-    strange.add_module("é */ /* ?", network.blocks[2])
+    strange.add_module("é*/x/*/?", network.blocks[2])
     network.blocks[2] = strange
     apply_scheme(network, head_only())
     folder = write_emitted(build_program(network, "a */ name /* \\"), tmp_path)

@@ -17,7 +17,14 @@ from trainlet.build.compile import (
     read_manifest,
     require_empty,
 )
-from trainlet.build.fit import MisfitError, fitting_schemes, flash_excess, require_fit, sram_excess
+from trainlet.build.fit import (
+    MisfitError,
+    fitting_schemes,
+    flash_excess,
+    misfit,
+    require_fit,
+    sram_excess,
+)
 from trainlet.build.program import build_program
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "fitting_schemes",
     "flash_excess",
     "linked_figures",
+    "misfit",
     "read_manifest",
     "require_empty",
     "require_fit",

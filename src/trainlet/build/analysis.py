@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from trainlet.emit import Program, constant_bytes, context_bytes
@@ -61,6 +62,12 @@ class Analysis:
         """The figures as plain data, sums included."""
         sums = {"trainable_bytes": self.trainable_bytes, "sram_bytes": self.sram_bytes}
         return asdict(self) | sums
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Analysis:
+        """Read back what ``to_data`` gave."""
+        own = {field.name: data[field.name] for field in fields(cls)}
+        return cls(**own | {"peak_values": tuple(PeakValue(**v) for v in own["peak_values"])})
 
 
 def analyze_program(program: Program, stack_bytes: int = DEFAULT_STACK_BYTES) -> Analysis:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainlet._version import VERSION
 from trainlet.build.analysis import DEFAULT_STACK_BYTES, Analysis, analyze_program
-from trainlet.build.fit import MisfitError, require_fit
+from trainlet.build.fit import MisfitError, misfit, require_fit
 from trainlet.build.program import build_program
 from trainlet.devices import Device
 from trainlet.emit import Program, Rates, check_prefix, emit_library
@@ -73,7 +73,7 @@ def compile_network(
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _write_library(work, program, settings)
-        sizes = link(work, device, settings, progress)
+        sizes = _linked(work, network, scheme, device, analysis, settings, progress)
         _write(work / MANIFEST, _manifest(program, analysis, sizes, scheme, device, settings))
         work.chmod(0o755)
         if folder.exists():
@@ -115,6 +115,23 @@ def link(
     except DoesNotFitError as error:
         raise MisfitError(str(error), error.sram_excess, error.flash_excess) from error
     return firmware.sizes
+
+
+def _linked(
+    folder: Path,
+    network: Int8Network,
+    scheme: Scheme,
+    device: Device,
+    analysis: Analysis,
+    settings: Settings,
+    progress: Progress | None,
+) -> Sizes | None:
+    """Link, and say what would fit where the linker finds that the step does not."""
+    try:
+        return link(folder, device, settings, progress)
+    except MisfitError as error:
+        excess = error.sram_excess, error.flash_excess
+        raise misfit(network, scheme, analysis, device, excess, progress) from error
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

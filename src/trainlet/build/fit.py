@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trainlet.build.analysis import Analysis, analyze_program
 from trainlet.build.program import build_program
@@ -16,12 +16,19 @@ Progress = Callable[[str, int, int], None]
 
 
 class MisfitError(TrainletError):
-    """The step does not fit the device; ``sram_excess`` and ``flash_excess`` in bytes."""
+    """The step does not fit the device.
 
-    def __init__(self, message: str, sram_excess: int, flash_excess: int) -> None:
+    ``sram_excess`` and ``flash_excess`` are the bytes that are missing,
+    ``fitting`` the names of smaller schemes that fit.
+    """
+
+    def __init__(
+        self, message: str, sram_excess: int, flash_excess: int, fitting: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
         self.sram_excess = sram_excess
         self.flash_excess = flash_excess
+        self.fitting = tuple(fitting)
 
 
 def sram_excess(analysis: Analysis, device: Device) -> int:
@@ -43,30 +50,44 @@ def require_fit(
     device: Device,
     progress: Progress | None = None,
 ) -> None:
-    """Raise ``MisfitError`` if the plan alone already needs more than the device has.
+    """Raise ``MisfitError`` if the plan alone already needs more than the device has."""
+    excess = sram_excess(analysis, device), flash_excess(analysis.constant_bytes, device)
+    if any(excess):
+        raise misfit(network, scheme, analysis, device, excess, progress)
+
+
+def misfit(
+    network: Int8Network,
+    scheme: Scheme,
+    analysis: Analysis,
+    device: Device,
+    excess: tuple[int, int],
+    progress: Progress | None = None,
+) -> MisfitError:
+    """The error for ``excess`` bytes of SRAM and flash too many, by plan or by linker.
 
     The network's scheme is changed while smaller ones are tried, and set back.
     """
-    missing_ram = sram_excess(analysis, device)
-    missing_flash = flash_excess(analysis.constant_bytes, device)
-    if not missing_ram and not missing_flash:
-        return
+    there = (("SRAM", device.ram_bytes), ("flash", device.flash_bytes))
     parts = [
-        f"{missing:,} bytes of {kind} too many ({needed:,} of {there:,})"
-        for kind, missing, needed, there in (
-            ("SRAM", missing_ram, analysis.sram_bytes, device.ram_bytes),
-            ("flash", missing_flash, analysis.constant_bytes, device.flash_bytes),
-        )
+        f"{missing:,} bytes of {kind} more than its {size:,}"
+        for missing, (kind, size) in zip(excess, there, strict=True)
         if missing
     ]
     peak = analysis.peak_values[0]
-    message = (
-        f"scheme '{scheme.name}' does not fit {device.name}: {' and '.join(parts)}. "
-        f"The arena peaks in {analysis.peak_operator}, where %{peak.name} alone takes "
-        f"{peak.bytes:,} of {analysis.arena_bytes:,} bytes. "
-        + _advice(fitting_schemes(network, scheme, device, analysis.stack_bytes, progress))
+    fitting = fitting_schemes(network, scheme, device, analysis.stack_bytes, progress)
+    advice = (
+        f"these smaller schemes fit: {', '.join(fitting)}"
+        if fitting
+        else "no smaller scheme fits either: take a lower resolution or a larger device"
     )
-    raise MisfitError(message, missing_ram, missing_flash)
+    return MisfitError(
+        f"scheme '{scheme.name}' does not fit {device.name}: it needs {' and '.join(parts)}; "
+        f"the arena peaks in {analysis.peak_operator}, where %{peak.name} alone takes "
+        f"{peak.bytes:,} of {analysis.arena_bytes:,} bytes; {advice}",
+        *excess,
+        fitting,
+    )
 
 
 def fitting_schemes(
@@ -90,9 +111,3 @@ def fitting_schemes(
             found.append(candidate.name)
     apply_scheme(network, scheme)
     return found
-
-
-def _advice(names: list[str]) -> str:
-    if not names:
-        return "No smaller scheme fits either: take a lower resolution or a larger device."
-    return f"These fit: {', '.join(names)}."

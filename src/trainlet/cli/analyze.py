@@ -12,6 +12,7 @@ from trainlet.cli.options import (
     DeviceName,
     Json,
     Model,
+    ReportPath,
     Resolution,
     SchemeName,
     StackBytes,
@@ -28,6 +29,7 @@ def analyze(
     link: Annotated[
         bool, typer.Option(help="Link the firmware, so that code counts and figures are exact.")
     ] = True,
+    report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
     """Say whether a network's training step fits a device, and what it costs.
@@ -36,10 +38,17 @@ def analyze(
 
     Example: [bold]trainlet analyze mcunet-5fps.pkl --classes 10 --scheme mcunet-49kb[/bold]
     """
-    from trainlet.cli.work.analysis import analyze_step, print_analysis, require_fitting
+    from trainlet.cli.work.analysis import (
+        analyze_step,
+        print_analysis,
+        require_fitting,
+        write_analysis,
+    )
     from trainlet.cli.work.request import Request
 
     request = Request.of(model, classes, resolution, scheme, device, stack)
     found = analyze_step(request, link=link, quiet=as_json)
+    if report is not None:
+        write_analysis(found, report)
     print_analysis(found, as_json)
     require_fitting(found)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trainlet.cli.console import checked_rate
-from trainlet.cli.options import HeadLearningRate, Json, LearningRate
+from trainlet.cli.options import HeadLearningRate, Json, LearningRate, ReportPath
 
 
 class RunsOn(StrEnum):
@@ -61,6 +61,7 @@ def emulate(
             help="Accuracy before and after, on N images of the split val or test.",
         ),
     ] = None,
+    report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
     """Run a compiled library as firmware on the emulated device, and let it learn.
@@ -73,7 +74,7 @@ def emulate(
     checked_rate(learning_rate, "--learning-rate")
     checked_rate(head_learning_rate, "--head-learning-rate")
     from trainlet.cli.work.emulation import Session, run_session
-    from trainlet.cli.work.emulation_view import print_outcome
+    from trainlet.cli.work.emulation_view import print_outcome, write_outcome
     from trainlet.cli.work.examples import choose_examples
 
     session = Session.open(folder, device, (learning_rate, head_learning_rate), steps, seed)
@@ -81,4 +82,6 @@ def emulate(
         session.manifest, images, split, (classes_limit, images_limit), evaluate, seed
     )
     outcome = run_session(session, examples, quiet=as_json)
+    if report is not None:
+        write_outcome(outcome, report)
     print_outcome(outcome, as_json)

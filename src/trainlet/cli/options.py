@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,3 +46,8 @@ HeadLearningRate = Annotated[
     float | None, typer.Option(metavar="RATE", help="Learning rate of the float32 head.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+ReportPath = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a page with the memory timeline too."),
+]

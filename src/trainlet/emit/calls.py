@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainlet.emit.literals import array, identifier, number
+from trainlet.emit.literals import array, comment, number, wrapped
 from trainlet.emit.program import Planned, Program
 from trainlet.graph import Role
 from trainlet.ops import definition
@@ -24,6 +25,33 @@ from trainlet.ops.base import (
     Struct,
     Table,
 )
+
+_SUFFIXES = {
+    "int8_t": "s8",
+    "uint8_t": "u8",
+    "int16_t": "s16",
+    "int32_t": "s32",
+    "float": "f32",
+}
+
+
+@dataclass(frozen=True)
+class Accessor:
+    """A function of the generated file that gives a place in the arena or in what learns."""
+
+    name: str
+    ctype: str
+    region: str
+
+
+def accessors(code: str) -> list[Accessor]:
+    """The accessors that the code calls."""
+    every = (
+        Accessor(f"{name}_{suffix}", ctype, region)
+        for name, region in (("arena", "arena"), ("learns", "trainables"))
+        for ctype, suffix in _SUFFIXES.items()
+    )
+    return [accessor for accessor in every if f"{accessor.name}(" in code]
 
 
 @dataclass
@@ -53,7 +81,8 @@ class Statics:
             lines.append(f"static const {ctype} {name}[{count}] = {{\n{body}}};")
         for text, name in self.structs.items():
             ctype, body = text.split("|", 1)
-            lines.append(f"static const {ctype} {name} = {{{body}}};")
+            fields = body.split(", ")
+            lines.append(wrapped(f"static const {ctype} {name} = {{", fields, "};"))
         return lines
 
 
@@ -75,7 +104,7 @@ class CallWriter:
             op = by_name[operands.op]
             call = definition(op.kind).kernel(self.planned.graph, op)
             self.sources.add(call.source)
-            lines.append(f"/* {op.path or op.kind}: {op.kind} */")
+            lines.append(f"/* {comment(op.path or op.kind)}: {op.kind} */")
             lines.append(self._statement(call, operands.addresses, operands.scratch))
         return lines
 
@@ -83,31 +112,30 @@ class CallWriter:
         """The C expression for the address of a value."""
         value = self.planned.graph.values[name]
         if name in addresses:
-            return f"({ctype} *)(void *)(context.arena + {addresses[name]})"
+            return f"arena_{_SUFFIXES[ctype]}({addresses[name]})"
         if value.role is Role.PARAMETER:
             offset = self.program.trainable_offsets[name]
-            return f"({ctype} *)(void *)(context.trainables + {offset})"
+            return f"learns_{_SUFFIXES[ctype]}({offset})"
         self.constants[name] = None
-        return f"tl_{identifier(name)}"
+        return f"tl_{self.program.constant_names[name]}"
 
     def _statement(self, call: KernelCall, at: Mapping[str, int], scratch: int | None) -> str:
         arguments = [self._argument(a, at, scratch) for a in call.arguments]
-        text = f"{call.function}({', '.join(arguments)});"
-        if call.result is not None:
-            text = f"context.loss = {text}"
+        target = "" if call.result is None else "context.loss = "
+        text = wrapped(f"{target}{call.function}(", arguments, ");")
         updates = [a for a in call.arguments if isinstance(a, Sgd)]
         if not updates:
             return text
         scale = self._argument(updates[0].scale, at, scratch)
-        return f"{{\n    const tl_sgd sgd = update({scale}, {updates[0].tensor}u);\n    {text}\n}}"
+        body = f"const tl_sgd sgd = update({scale}, {updates[0].tensor}u);\n{text}"
+        return "{\n" + textwrap.indent(body, "    ") + "\n}"
 
     def _argument(self, argument: Argument, at: Mapping[str, int], scratch: int | None) -> str:
         match argument:
             case Pointer(value, ctype):
                 return "NULL" if value is None else self.pointer(value, ctype, at)
             case Scratch(ctype):
-                place = f"({ctype} *)(void *)(context.arena + {scratch})"
-                return "NULL" if scratch is None else place
+                return "NULL" if scratch is None else f"arena_{_SUFFIXES[ctype]}({scratch})"
             case Number(value):
                 return number(value)
             case Table():

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib.resources import files
 
 _INCLUDE = re.compile(r'^#include "(tl_\w+\.h)"', re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _PREFIX = re.compile(r"\btl_(?=[a-z])")
 
 
@@ -26,6 +28,20 @@ def kernel_sources(sources: Iterable[str], prefix: str) -> dict[str, str]:
 def with_prefix(text: str, prefix: str) -> str:
     """C text with every ``tl_`` name renamed, so that two libraries link together."""
     return _PREFIX.sub(f"{prefix}_", text)
+
+
+def clashes(prefix: str) -> list[str]:
+    """Names that a kernel uses already and that the prefix would make of another one."""
+    renamed = (with_prefix(name, prefix) for name in _names() if _PREFIX.match(name))
+    return sorted(_names().intersection(renamed))
+
+
+@cache
+def _names() -> frozenset[str]:
+    """Every word of the kernels."""
+    sources = files("trainlet.emit.kernels").iterdir()
+    texts = (p.read_text(encoding="utf-8") for p in sources if p.name.endswith((".c", ".h")))
+    return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 def _read(name: str) -> str:

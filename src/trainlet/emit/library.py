@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trainlet._version import VERSION
-from trainlet.emit.calls import CallWriter, Statics
-from trainlet.emit.kernel_sources import kernel_sources, with_prefix
-from trainlet.emit.literals import CTYPES, array, identifier, number
+from trainlet.emit.calls import CallWriter, Statics, accessors
+from trainlet.emit.kernel_sources import clashes, kernel_sources, with_prefix
+from trainlet.emit.literals import CTYPES, array, comment, number
 from trainlet.emit.program import Program
 from trainlet.errors import TrainletError
 from trainlet.graph import Role
@@ -26,10 +26,11 @@ from trainlet.ops.overlap import align
 
 _STATE_BYTES = 24  # learning rates, loss, seed, step, ready
 # The kernels' own prefix, and names of headers that the library or a system header includes.
-_RESERVED = frozenset(
-    "tl arm_acle assert complex ctype errno features fenv float inttypes limits locale math "
-    "setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn "
-    "string tgmath threads time uchar wchar wctype".split()
+_RESERVED = (
+    *("tl", "arm_acle", "assert", "complex", "ctype", "errno", "features", "fenv", "float"),
+    *("inttypes", "limits", "locale", "math", "setjmp", "signal", "stdalign", "stdarg"),
+    *("stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string"),
+    *("tgmath", "threads", "time", "uchar", "wchar", "wctype"),
 )
 
 
@@ -62,6 +63,11 @@ def check_prefix(prefix: str) -> str:
             f"'{prefix}' cannot prefix C names: '{prefix}.h' is a header of C's own or of the "
             "kernels; choose another"
         )
+    taken = clashes(prefix)
+    if taken:
+        raise TrainletError(
+            f"'{prefix}' cannot prefix C names: the kernels use {taken[0]} already; choose another"
+        )
     return prefix
 
 
@@ -80,6 +86,7 @@ def emit_library(program: Program, prefix: str, rates: Rates) -> dict[str, str]:
     names = dict.fromkeys(name for writer in writers for name in writer.constants)
     values: dict[str, Any] = {
         **_common(program, prefix),
+        "accessors": accessors(inference + step),
         "statics": statics.lines(),
         "inference": inference,
         "step": step,
@@ -124,7 +131,7 @@ def initial_image(program: Program) -> npt.NDArray[np.uint8]:
 def _common(program: Program, prefix: str) -> dict[str, Any]:
     channels, rows, columns = program.input_shape
     return {
-        "title": f"{program.name}: predict and train on the device.",
+        "title": comment(f"{program.name}: predict and train on the device."),
         "version": VERSION,
         "p": prefix,
         "P": prefix.upper(),
@@ -142,7 +149,9 @@ def _common(program: Program, prefix: str) -> dict[str, Any]:
 
 def _constant(program: Program, name: str) -> Constant:
     data = program.stored(program.step.graph.values[name])
-    return Constant(f"tl_{identifier(name)}", CTYPES[data.dtype], data.size, array(data))
+    return Constant(
+        f"tl_{program.constant_names[name]}", CTYPES[data.dtype], data.size, array(data)
+    )
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,12 @@ CTYPES = {
 
 def identifier(name: str) -> str:
     """A value's name as a C identifier."""
-    return re.sub(r"\W", "_", name)
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def comment(text: str) -> str:
+    """Text that can stand inside a C comment, on one line."""
+    return " ".join(text.replace("*/", "* /").replace("/*", "/ *").split())
 
 
 def number(value: int | float) -> str:
@@ -42,3 +48,12 @@ def array(data: npt.NDArray[np.generic]) -> str:
     return textwrap.fill(
         ", ".join(words), width=98, initial_indent="    ", subsequent_indent="    "
     )
+
+
+def wrapped(start: str, parts: Sequence[str], end: str) -> str:
+    """A call or an initializer, broken between its parts where a line would grow too long."""
+    line = start + ", ".join(parts) + end
+    if len(line) <= 92:
+        return line
+    body = textwrap.fill(", ".join(parts), width=88, break_long_words=False, break_on_hyphens=False)
+    return f"{start}\n{textwrap.indent(body, '    ')}{end}"

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from trainlet.emit.literals import identifier
 from trainlet.graph import Graph, Role, Value
 from trainlet.ops import definition
 from trainlet.ops.overlap import align
@@ -53,6 +54,21 @@ class Program:
                 if name is not None and found.setdefault(name, layout) != layout:
                     raise AssertionError(f"{op} wants %{name} as {layout}, not {found[name]}")
         return found
+
+    @cached_property
+    def constant_names(self) -> dict[str, str]:
+        """Every constant's name in C without the prefix; those that would be equal are numbered."""
+        names: dict[str, str] = {}
+        taken = {"initial"}
+        for value in self.step.graph.with_role(Role.CONSTANT):
+            plain = unique = identifier(value.name)
+            count = 1
+            while unique in taken:
+                count += 1
+                unique = f"{plain}_{count}"
+            taken.add(unique)
+            names[value.name] = unique
+        return names
 
     def stored_bytes(self, value: Value) -> int:
         """Bytes of a constant or parameter in its kernel's layout."""

@@ -8,6 +8,7 @@ tflite:  the int8 ADD of TFLite's reference kernels (left shift of 20).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainlet.errors import TrainletError
 from trainlet.graph import DType, Graph, Op
 from trainlet.ops.base import (
     KernelCall,
@@ -32,6 +34,7 @@ from trainlet.ops.requantize import FAST, requantize, tflite_multiplier
 from trainlet.ops.torch_op import torch_op
 
 _LEFT_SHIFT = 20
+_RATIO = 1 << 20  # of an input's scale to y's: keeps every shift of both modes in range
 _SUM_LIMIT = 1 << 22  # of ma + mb: keeps 255 * (ma + mb) and the offset inside int32
 
 
@@ -52,8 +55,16 @@ class AddConstants:
         scales: tuple[float, float, float],
         zeros: tuple[int, int, int],
     ) -> AddConstants:
-        """Constants for scales and zero points of a, b and y."""
+        """Constants for scales and zero points of a, b and y.
+
+        ``TrainletError`` if a scale is no positive number or y's is too small for its inputs.
+        """
         s_a, s_b, s_y = scales
+        if not all(0.0 < scale < math.inf for scale in scales) or max(s_a, s_b) / s_y >= _RATIO:
+            raise TrainletError(
+                f"an addition of scales {s_a:g} and {s_b:g} to scale {s_y:g} cannot be expressed: "
+                f"scales must be positive, and y's above 1/{_RATIO:,} of the others"
+            )
         if mode == FAST:
             shift = 22
             while round(s_a / s_y * 2**shift) + round(s_b / s_y * 2**shift) >= _SUM_LIMIT:

@@ -117,7 +117,7 @@ def _sum_sgd_kernel(graph: Graph, op: Op) -> KernelCall:
 
 def _sgd_f32_reference(state: RunState, op: Op, g: Tensor, value: Tensor) -> Tensor:
     rate = state.head_learning_rate if op.integer("head") else state.learning_rate
-    return value - g * torch.tensor(rate, dtype=torch.float32)
+    return value - g.view_as(value) * torch.tensor(rate, dtype=torch.float32)
 
 
 def _sgd_f32_kernel(graph: Graph, op: Op) -> KernelCall:

@@ -2,6 +2,7 @@
 """What a step costs and how it learned, as a page for people and as data for tools."""
 
 from trainlet.report.data import Instructions, ReportData
+from trainlet.report.library import report_of_library
 from trainlet.report.page import report_html, write_report
 from trainlet.report.roles import (
     OperatorNote,
@@ -22,6 +23,7 @@ __all__ = [
     "graph_roles",
     "operators_of",
     "report_html",
+    "report_of_library",
     "roles_of",
     "trace_events",
     "write_json",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from trainlet.build import (
     Settings,
     analyze_program,
     build_program,
-    fitting_schemes,
     flash_excess,
     linked_figures,
+    misfit,
     sram_excess,
 )
 from trainlet.build.compile import link as link_firmware
@@ -24,6 +24,7 @@ from trainlet.cli.console import Report, Row, count, print_json, print_rows, pro
 from trainlet.cli.work.request import Request
 from trainlet.emit import Program, emit_library
 from trainlet.nn import apply_scheme
+from trainlet.report import ReportData, write_report
 from trainlet.run import Sizes
 
 _PREFIX = "analysis"
@@ -35,16 +36,15 @@ class Found:
     """What an analysis found; `sizes` is None where nothing was linked."""
 
     request: Request
+    program: Program
     analysis: Analysis
     sizes: Sizes | None
-    sram_excess: int
-    flash_excess: int
-    fitting: tuple[str, ...]
+    misfit: MisfitError | None
 
     @property
     def fits(self) -> bool:
         """Whether nothing is missing."""
-        return not self.sram_excess and not self.flash_excess
+        return self.misfit is None
 
     @property
     def sram_bytes(self) -> int:
@@ -62,20 +62,25 @@ def analyze_step(request: Request, *, link: bool, quiet: bool) -> Found:
         if report is not None:
             report("capture and plan", 1, 1)
         analysis = analyze_program(program, request.stack_bytes)
-        ram = sram_excess(analysis, request.device)
-        flash = flash_excess(analysis.constant_bytes, request.device)
-        sizes = None
-        if link and not ram and not flash:
+        sizes, excess = None, _planned_excess(analysis, request)
+        if link and not any(excess):
             try:
                 sizes = _linked(program, request, report)
             except MisfitError as error:
-                ram, flash = error.sram_excess, error.flash_excess
-        fitting: list[str] = []
-        if ram or flash:
-            fitting = fitting_schemes(
-                request.network, request.scheme, request.device, request.stack_bytes, report
-            )
-    return Found(request, analysis, sizes, ram, flash, tuple(fitting))
+                excess = error.sram_excess, error.flash_excess
+        misfits = _misfit(request, analysis, excess, report) if any(excess) else None
+    return Found(request, program, analysis, sizes, misfits)
+
+
+def _planned_excess(analysis: Analysis, request: Request) -> tuple[int, int]:
+    device = request.device
+    return sram_excess(analysis, device), flash_excess(analysis.constant_bytes, device)
+
+
+def _misfit(
+    request: Request, analysis: Analysis, excess: tuple[int, int], report: Report | None
+) -> MisfitError:
+    return misfit(request.network, request.scheme, analysis, request.device, excess, report)
 
 
 def _linked(program: Program, request: Request, report: Report | None) -> Sizes | None:
@@ -89,27 +94,28 @@ def _linked(program: Program, request: Request, report: Report | None) -> Sizes 
 
 def require_fitting(found: Found) -> None:
     """Raise MisfitError, with the bytes that are missing and what would fit, if it does not fit."""
-    if found.fits:
-        return
-    kinds = (("SRAM", found.sram_excess), ("flash", found.flash_excess))
-    missing = " and ".join(f"{count(n)} bytes of {kind} too many" for kind, n in kinds if n)
-    peak = found.analysis.peak_values[0]
-    advice = (
-        f"these smaller schemes fit: {', '.join(found.fitting)}"
-        if found.fitting
-        else "no smaller scheme fits either: take a lower resolution or a larger device"
+    if found.misfit is not None:
+        raise found.misfit
+
+
+def write_analysis(found: Found, path: Path) -> None:
+    """Write the report page: where every value of the step lies, and for how long."""
+    request = found.request
+    data = ReportData.of_program(
+        found.program,
+        title=f"{request.model} on {request.device.name}",
+        device=request.device,
+        scheme=request.scheme.name,
+        stack_bytes=request.stack_bytes,
     )
-    raise MisfitError(
-        f"scheme '{found.request.scheme.name}' does not fit {found.request.device.name}: {missing},"
-        f" %{peak.name} alone takes {count(peak.bytes)} at the peak; {advice}",
-        found.sram_excess,
-        found.flash_excess,
-    )
+    linked = None if found.sizes is None else linked_figures(found.sizes)
+    write_report(path, replace(data, linked=linked))
 
 
 def analysis_data(found: Found) -> dict[str, Any]:
     """Everything as plain data; sums by the linker where it ran, `planned_` ones by the plan."""
     analysis, device, sizes = found.analysis, found.request.device, found.sizes
+    error = found.misfit
     return {
         "model": found.request.model,
         "scheme": found.request.scheme.name,
@@ -117,9 +123,9 @@ def analysis_data(found: Found) -> dict[str, Any]:
         "classes": found.request.network.classes,
         "input_shape": list(found.request.network.input_shape),
         "fits": found.fits,
-        "sram_excess_bytes": found.sram_excess,
-        "flash_excess_bytes": found.flash_excess,
-        "fitting_schemes": list(found.fitting),
+        "sram_excess_bytes": 0 if error is None else error.sram_excess,
+        "flash_excess_bytes": 0 if error is None else error.flash_excess,
+        "fitting_schemes": [] if error is None else list(error.fitting),
         "device_ram_bytes": device.ram_bytes,
         "device_flash_bytes": device.flash_bytes,
         **analysis.to_data(),

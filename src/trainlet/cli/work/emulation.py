@@ -88,6 +88,7 @@ class Outcome:
     instructions_per_inference: int | None
     instructions_per_step: int | None
     stack_high_water_bytes: int | None
+    instructions_by_function: Mapping[str, int]
     accuracy_before: float | None
     accuracy_after: float | None
 
@@ -117,6 +118,7 @@ def run_session(session: Session, examples: Examples, *, quiet: bool) -> Outcome
             progress=report,
             after_step=after_step,
         )
+        by_function = emulated.instructions_by_function() if emulated and losses else {}
         after = _judge(machine, examples.judge, report)
     return Outcome(
         session,
@@ -126,6 +128,7 @@ def run_session(session: Session, examples: Examples, *, quiet: bool) -> Outcome
         instructions_per_inference=inference,
         instructions_per_step=round(fmean(counts)) if counts else None,
         stack_high_water_bytes=None if emulated is None else emulated.stack_high_water(),
+        instructions_by_function=by_function,
         accuracy_before=before,
         accuracy_after=after,
     )

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from trainlet.build import linked_figures
 from trainlet.cli.console import Row, count, print_json, print_rows
 from trainlet.cli.work.emulation import Outcome
 from trainlet.errors import TrainletError
 from trainlet.ops.overlap import align
+from trainlet.report import Instructions, report_of_library, write_report
 from trainlet.run import Firmware
 
 _CONTEXT = "context"
@@ -100,6 +104,32 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
         "accuracy_after": outcome.accuracy_after,
         "losses": outcome.losses,
     }
+
+
+def write_outcome(outcome: Outcome, path: Path) -> None:
+    """Write the report page of the run."""
+    session, firmware = outcome.session, outcome.firmware
+    data = report_of_library(session.folder, session.manifest, session.device)
+    counted = Instructions(
+        outcome.instructions_per_inference,
+        outcome.instructions_per_step,
+        outcome.instructions_by_function,
+    )
+    accuracies = {}
+    if outcome.accuracy_before is not None and outcome.accuracy_after is not None:
+        accuracies[outcome.examples.judge_split or "test"] = (
+            outcome.accuracy_before,
+            outcome.accuracy_after,
+        )
+    data = replace(
+        data,
+        linked=None if firmware is None else linked_figures(firmware.sizes),
+        losses=outcome.losses,
+        before_after=accuracies,
+        instructions=None if firmware is None else counted,
+        stack_high_water=outcome.stack_high_water_bytes,
+    )
+    write_report(path, data)
 
 
 def print_outcome(outcome: Outcome, as_json: bool) -> None:
