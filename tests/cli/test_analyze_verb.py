@@ -161,3 +161,9 @@ def test_a_report_is_written(call: Call, tiny_model: Path, tmp_path: Path) -> No
     arguments = ("--resolution", 16, "--no-link", "--report", page)
     assert call("analyze", tiny_model, *arguments).status == 0
     assert "<svg" in page.read_text()
+
+
+def test_the_requantization_can_be_chosen(call: Call, tiny_model: Path) -> None:
+    arguments = ("analyze", tiny_model, "--resolution", 16, "--no-link", "--json")
+    fast, exact = (call(*arguments, "--requantize", mode).data for mode in ("fast", "tflite"))
+    assert exact["constant_bytes"] > fast["constant_bytes"]  # a shift for every channel

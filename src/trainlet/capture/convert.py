@@ -119,10 +119,11 @@ class _Converter:
         )
 
     def _path_of(self, inputs: tuple[str | None, ...]) -> str:
-        """A backward operator belongs to the module whose constants it reads, or whose value."""
+        """A backward operator belongs to the module whose constants, mask or value it reads."""
         names = [name for name in inputs if name is not None]
         held = [n for n in names if self.values[n].role in (Role.CONSTANT, Role.PARAMETER)]
-        return next((self.paths[n] for n in [*held, *names] if self.paths.get(n)), "")
+        saved = [n for n in names if self.values[n].dtype in (DType.BIT, DType.U8)]
+        return next((self.paths[n] for n in [*held, *saved, *names] if self.paths.get(n)), "")
 
     def _output(
         self, node: fx.Node, index: int, kind: str, path: str, dtypes: tuple[DType, ...] | None

@@ -13,6 +13,8 @@ from trainlet.cli.options import (
     Json,
     Model,
     ReportPath,
+    Requantize,
+    RequantizeMode,
     Resolution,
     SchemeName,
     StackBytes,
@@ -26,6 +28,7 @@ def analyze(
     scheme: SchemeName = "head-only",
     device: DeviceName = "stm32f746",
     stack: StackBytes = None,
+    requantize: RequantizeMode = Requantize.FAST,
     link: Annotated[
         bool, typer.Option(help="Link the firmware, so that code counts and figures are exact.")
     ] = True,
@@ -46,7 +49,7 @@ def analyze(
     )
     from trainlet.cli.work.request import Request
 
-    request = Request.of(model, classes, resolution, scheme, device, stack)
+    request = Request.of(model, classes, resolution, scheme, device, stack, requantize.value)
     found = analyze_step(request, link=link, quiet=as_json)
     if report is not None:
         write_analysis(found, report)

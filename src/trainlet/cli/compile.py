@@ -16,6 +16,8 @@ from trainlet.cli.options import (
     Json,
     LearningRate,
     Model,
+    Requantize,
+    RequantizeMode,
     Resolution,
     SchemeName,
     StackBytes,
@@ -38,6 +40,7 @@ def compile_(
     learning_rate: LearningRate = None,
     head_learning_rate: HeadLearningRate = None,
     stack: StackBytes = None,
+    requantize: RequantizeMode = Requantize.FAST,
     as_json: Json = False,
 ) -> None:
     """Write the C library of a network's training step into a folder.
@@ -50,7 +53,7 @@ def compile_(
     from trainlet.cli.work.library import compile_library, print_library
     from trainlet.cli.work.request import Request
 
-    request = Request.of(model, classes, resolution, scheme, device, stack)
+    request = Request.of(model, classes, resolution, scheme, device, stack, requantize.value)
     rates = (learning_rate, head_learning_rate)
     compile_library(request, output, prefix, rates, quiet=as_json)
     print_library(output, as_json)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,22 @@ DeviceName = Annotated[
 StackBytes = Annotated[
     int | None,
     typer.Option("--stack", metavar="BYTES", help="Stack to set aside. Default: 1024."),
+]
+
+
+class Requantize(StrEnum):
+    """How accumulators become int8 (docs/arithmetic.md)."""
+
+    FAST = "fast"
+    TFLITE = "tflite"
+
+
+RequantizeMode = Annotated[
+    Requantize,
+    typer.Option(
+        "--requantize",
+        help="fast: one rounding high multiply; tflite: the bits of TFLite's reference kernels.",
+    ),
 ]
 LearningRate = Annotated[
     float | None,

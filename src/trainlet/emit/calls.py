@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from trainlet.emit.literals import array, comment, number, wrapped
+from trainlet.emit.literals import TYPES, array, comment, number, wrapped
 from trainlet.emit.program import Planned, Program
 from trainlet.graph import Role
 from trainlet.ops import definition
@@ -65,8 +66,9 @@ class Statics:
         """The name of a table, or NULL."""
         if table.data is None:
             return "NULL"
-        text = f"{table.ctype}|{len(table.data)}|{array(np.array(table.data, dtype=np.uint16))}"
-        return self.tables.setdefault(text, f"order_{len(self.tables)}")
+        data: npt.NDArray[np.generic] = np.fromiter(table.data, TYPES[table.ctype])
+        text = f"{table.ctype}|{data.size}|{array(data)}"
+        return self.tables.setdefault(text, f"table_{len(self.tables)}")
 
     def struct(self, ctype: str, initializer: str) -> str:
         """The address of a struct."""

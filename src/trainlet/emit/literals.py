@@ -7,17 +7,20 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-CTYPES = {
+CTYPES: dict[np.dtype[Any], str] = {
     np.dtype(np.int8): "int8_t",
     np.dtype(np.uint8): "uint8_t",
     np.dtype(np.uint16): "uint16_t",
     np.dtype(np.int32): "int32_t",
     np.dtype(np.float32): "float",
 }
+
+TYPES: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in CTYPES.items()}
 
 
 def identifier(name: str) -> str:

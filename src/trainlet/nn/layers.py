@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from trainlet.errors import TrainletError
 from trainlet.nn.quantization import Quantization
 from trainlet.nn.update_rule import UpdateRule
 from trainlet.ops.add import AddConstants, add
@@ -17,6 +18,8 @@ from trainlet.ops.dequantize import dequantize
 from trainlet.ops.linear import linear
 from trainlet.ops.pool import avg_pool2d, max_pool2d
 from trainlet.ops.requantize import FAST
+
+_MAX_POOL_WINDOW = 256
 
 
 class Int8Add(nn.Module):
@@ -75,7 +78,24 @@ class Int8GlobalAvgPool2d(nn.Module):
 
 
 class Int8MaxPool2d(_Pool):
-    """Maximum pooling; scale and zero point pass through."""
+    """Maximum pooling; scale and zero point pass through.
+
+    The gradient keeps a position inside the window in one byte, so a window
+    has at most 256 elements.
+    """
+
+    def __init__(
+        self,
+        kernel: Sequence[int],
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] = (0, 0, 0, 0),
+    ) -> None:
+        super().__init__(kernel, stride, padding)
+        if math.prod(self.kernel) > _MAX_POOL_WINDOW:
+            raise TrainletError(
+                f"a maximum over {self.kernel[0]} x {self.kernel[1]} elements has no kernel: "
+                f"take a window of at most {_MAX_POOL_WINDOW}, or two pools one after the other"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """Integers [N, C, H, W] to integers."""
