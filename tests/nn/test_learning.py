@@ -142,3 +142,22 @@ def test_a_maximum_over_more_elements_than_its_byte_can_tell_is_refused() -> Non
     assert Int8MaxPool2d((16, 16)).kernel == [16, 16]
     with pytest.raises(TrainletError, match="at most 256"):
         Int8MaxPool2d((16, 17))
+
+
+def _layer(scale: float, taps: int, bias: int) -> Int8Conv2d:
+    return Int8Conv2d(
+        torch.full((1, taps, 1, 1), 127),
+        torch.tensor([bias]),
+        weight_scales=torch.tensor([scale]),
+        x=Quantization(1.0, -128),
+        y=Quantization(1.0, 0),
+        requantize="tflite",
+    )
+
+
+def test_no_accumulator_leaves_int32_even_when_it_is_shifted_left() -> None:
+    layer = _layer(3.0, taps=4, bias=2**31 - 1)
+    largest = int(layer.bias.abs().max()) + 4 * 127 * 255
+    assert largest << 2 <= 2**31 - 1
+    with pytest.raises(TrainletError, match="overflows int32"):
+        _layer(2.0**20, taps=4, bias=0)

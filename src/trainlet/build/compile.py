@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -69,8 +70,8 @@ def compile_network(
     program = build_program(network, settings.name)
     analysis = analyze_program(program, settings.stack_bytes)
     require_fit(network, scheme, analysis, device, progress)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    new_parents = [p for p in folder.parents if not p.exists()]
+    work = _work_folder(folder)
     try:
         _write_library(work, program, settings)
         sizes = _linked(work, network, scheme, device, analysis, settings, progress)
@@ -81,6 +82,9 @@ def compile_network(
         work.rename(folder)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another run may have put something there
+            for parent in new_parents:
+                parent.rmdir()
         raise
     return Compiled(folder, program, analysis, sizes)
 
@@ -93,6 +97,17 @@ def require_empty(folder: Path) -> None:
         raise TrainletError(
             f"'{folder}' is not an empty folder: give another one with -o, or empty it"
         )
+
+
+def _work_folder(folder: Path) -> Path:
+    """A folder beside the one that is wanted, to be renamed once it is complete."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise TrainletError(
+            f"'{folder}' cannot be made ({error.strerror}): give another folder with -o"
+        ) from error
 
 
 def link(

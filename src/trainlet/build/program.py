@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trainlet.capture import capture_step
 from trainlet.emit import Planned, Program
 from trainlet.graph import Graph
 from trainlet.nn import Int8Network
-from trainlet.passes import inference_of, lower, problem_of
+from trainlet.passes import DEFAULT_PASSES, Pass, inference_of, problem_of, run_passes
 from trainlet.planning import Problem, make_plan, plan_at
 from trainlet.planning.plan import scratch_key
 
 
-def build_program(network: Int8Network, name: str) -> Program:
+def build_program(
+    network: Int8Network, name: str, passes: Sequence[Pass] = DEFAULT_PASSES
+) -> Program:
     """Capture, lower and plan a network's step; the plans are checked."""
     captured = capture_step(network, network.input_shape)
-    step = _planned(lower(captured.graph))
+    step = _planned(run_passes(captured.graph, passes))
     return Program(
         name=name,
         step=step,

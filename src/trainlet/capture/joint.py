@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx, nn
+from torch._functorch._aot_autograd.schemas import GraphSignature
 from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -54,10 +55,7 @@ def export_joint(network: nn.Module, input_shape: tuple[int, ...]) -> Joint:
     with FakeTensorMode(allow_non_fake_inputs=True):  # shapes alone: nothing is computed
         image = torch.zeros((1, *input_shape), dtype=torch.float32)
         label = torch.zeros((1,), dtype=torch.int64)
-        module, signature = aot_export_module(
-            step, (image, label), trace_joint=True, output_loss_index=0
-        )
-        assert isinstance(module, fx.GraphModule)
+        module, signature = export_step(step, (image, label))
         paths = record_paths(network, image, module.graph)
     backward = signature.backward_signature
     assert backward is not None
@@ -72,6 +70,19 @@ def export_joint(network: nn.Module, input_shape: tuple[int, ...]) -> Joint:
         gradients={_own(p): node for node, p in backward.gradients_to_parameters.items()},
         paths=paths,
     )
+
+
+def export_step(
+    step: nn.Module, arguments: tuple[Tensor, ...]
+) -> tuple[fx.GraphModule, GraphSignature]:
+    """Forward and backward of a module whose first output is the loss, without mutation.
+
+    Graph inputs: parameters, buffers, arguments. Graph outputs: the new values of the buffers
+    that the module mutates, the module's outputs, then a gradient for each parameter.
+    """
+    module, signature = aot_export_module(step, arguments, trace_joint=True, output_loss_index=0)
+    assert isinstance(module, fx.GraphModule)
+    return module, signature
 
 
 def _own(path: str) -> str:

@@ -60,8 +60,8 @@ def capture_step(network: nn.Module, input_shape: tuple[int, ...]) -> CapturedSt
     graph = without_dead_code(
         _with_updates(gradients, gradient_outputs(joint, gradients), _update_rules(network), state)
     )
+    _refuse_unsupported(graph)  # first: what they hand on has types that no int8 operator takes
     verify(graph, after="capture", rule=check_op)
-    _refuse_unsupported(graph)
     return CapturedStep(graph, MappingProxyType(_tensors(state, graph)))
 
 

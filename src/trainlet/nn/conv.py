@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from trainlet.errors import TrainletError
 from trainlet.nn.quantization import Quantization
 from trainlet.nn.update_rule import UpdateRule
 from trainlet.ops.conv2d import conv2d
@@ -32,6 +33,7 @@ class Int8Conv2d(nn.Module):
     multiplier: Tensor
     shift: Tensor | None
     grad_scale: Tensor
+    bias_limit: Tensor
     weight_scales: Tensor
 
     def __init__(
@@ -67,18 +69,24 @@ class Int8Conv2d(nn.Module):
         self.channels: tuple[int, ...] = ()
         self.register_parameter("kept", None)
         self.register_buffer("rest", weight.to(torch.float32).clone())
-        self.bias = nn.Parameter(self._limited(bias), requires_grad=False)
         self._register_constants(weight_scales.to(torch.float64))
+        limited = bias.to(torch.float64).clamp(-self.bias_limit, self.bias_limit)
+        self.bias = nn.Parameter(limited, requires_grad=False)
 
-    def _limited(self, bias: Tensor) -> Tensor:
-        limit = self.bias_limit_value
-        return bias.to(torch.float64).clamp(-limit, limit)
+    def _bias_limits(self, shift: list[int] | None) -> Tensor:
+        """The largest magnitude of each bias that cannot make an accumulator overflow.
 
-    @property
-    def bias_limit_value(self) -> int:
-        """The largest magnitude of a bias that cannot make an accumulator overflow."""
+        Mode tflite shifts the accumulator of a channel with a scale above 1 to the left first.
+        """
         taps = self.in_channels // self.groups * self.kernel[0] * self.kernel[1]
-        return _INT32_MAX - taps * 127 * 255
+        left = [max(s, 0) for s in shift] if shift is not None else [0] * self.out_channels
+        limits = [(_INT32_MAX >> s) - taps * 127 * 255 for s in left]
+        if min(limits) < 0:
+            raise TrainletError(
+                f"a convolution of {taps} taps with an effective scale of 2^{max(left) - 1} or "
+                "more overflows int32: its output scale is too small for its input"
+            )
+        return torch.tensor(limits)
 
     def _register_constants(self, scales: Tensor) -> None:
         effective = scales * self.x.scale / self.y.scale
@@ -92,8 +100,7 @@ class Int8Conv2d(nn.Module):
             self.register_buffer(
                 name, torch.where(alive, safe**-2, torch.zeros_like(safe)).to(torch.float32)
             )
-        limit = torch.full((self.out_channels,), self.bias_limit_value, dtype=torch.int64)
-        self.register_buffer("bias_limit", limit)
+        self.register_buffer("bias_limit", self._bias_limits(shift))
         self.register_buffer("weight_scales", scales)
 
     @property

@@ -4,6 +4,7 @@
 from trainlet.graph import Graph
 from trainlet.passes.dead_code import DEAD_CODE
 from trainlet.passes.fuse_updates import FUSE_UPDATES
+from trainlet.passes.gradients import GRADIENTS, gradient_names
 from trainlet.passes.inference import inference_of
 from trainlet.passes.manager import Pass, run_passes
 from trainlet.passes.order import ORDER
@@ -21,8 +22,10 @@ __all__ = [
     "DEAD_CODE",
     "DEFAULT_PASSES",
     "FUSE_UPDATES",
+    "GRADIENTS",
     "ORDER",
     "Pass",
+    "gradient_names",
     "in_arena",
     "inference_of",
     "lower",
