@@ -14,6 +14,7 @@ from trainlet.nn import (
     Int8AvgPool2d,
     Int8Clamp,
     Int8Conv2d,
+    Int8Linear,
     Int8MaxPool2d,
     Int8Network,
     InvertedResidual,
@@ -22,6 +23,8 @@ from trainlet.nn import (
     convolutions,
 )
 from trainlet.scheme import RATIOS, Scheme
+
+KINDS = ["residual", "residual", "plain", "group", "max", "avg", "clamp", "linear"]
 
 
 class Maker:
@@ -72,6 +75,23 @@ class Maker:
         made = layer(y)
         return made, made(x)
 
+    def linear(
+        self, x: Tensor, q: Quantization, out: int
+    ) -> tuple[nn.Module, Tensor, Quantization]:
+        """A fully connected layer for the map x, its output and its output's quantization."""
+        conv, y = self.conv(x, q, out, (x.shape[2], x.shape[3]))
+        layer = Int8Linear(
+            conv.weight.flatten(1),
+            conv.bias.detach(),
+            weight_scales=conv.weight_scales,
+            x=q,
+            y=conv.y,
+            shape=x.shape[1:],
+            requantize=self.mode,
+        )
+        assert torch.equal(layer(x), y)
+        return layer, y, conv.y
+
 
 def _same(kernel: tuple[int, int]) -> tuple[int, int, int, int]:
     return ((kernel[0] - 1) // 2, (kernel[1] - 1) // 2, kernel[0] // 2, kernel[1] // 2)
@@ -89,9 +109,7 @@ def networks(draw: st.DrawFn) -> Int8Network:
     stem, y = maker.conv(x, image, draw(st.integers(2, 9)), kernel, stride, _same(kernel))
     quantization, blocks = stem.y, []
     for _ in range(draw(st.integers(1, 3))):
-        kind = draw(
-            st.sampled_from(["residual", "residual", "plain", "group", "max", "avg", "clamp"])
-        )
+        kind = draw(st.sampled_from(KINDS))
         block, y, quantization = _block(draw, maker, kind, y, quantization)
         blocks.append(block)
     pool = draw(st.sampled_from([None, nn.Identity()]))
@@ -112,6 +130,8 @@ def _block(
     if kind == "clamp":
         layer = Int8Clamp(max(q.zero, -100), 90)
         return layer, layer(x), q
+    if kind == "linear":
+        return maker.linear(x, q, draw(st.integers(2, 7)))
     if kind == "group":
         groups = 2 if x.shape[1] % 2 == 0 else 1
         conv, y = maker.conv(x, q, 2 * groups, (3, 3), (1, 1), (1, 1, 1, 1), groups)

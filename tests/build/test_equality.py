@@ -124,5 +124,6 @@ def test_the_device_trains_to_the_bits_of_the_host(network: Int8Network) -> None
             label = step % network.classes
             assert host.train_step(image, label) == device.train_step(image, label) == 0
             assert host.loss() == device.loss()
+            np.testing.assert_array_equal(host.logits(), device.logits())
             np.testing.assert_array_equal(host.trainables(), device.trainables())
         host.close()

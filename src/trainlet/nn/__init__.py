@@ -11,6 +11,7 @@ from trainlet.nn.layers import (
     Int8MaxPool2d,
 )
 from trainlet.nn.learning import apply_scheme, convolutions
+from trainlet.nn.linear import Int8Linear
 from trainlet.nn.network import Int8Network, InvertedResidual
 from trainlet.nn.quantization import Quantization
 from trainlet.nn.update_rule import UpdateRule
@@ -22,6 +23,7 @@ __all__ = [
     "Int8Clamp",
     "Int8Conv2d",
     "Int8GlobalAvgPool2d",
+    "Int8Linear",
     "Int8MaxPool2d",
     "Int8Network",
     "InvertedResidual",
