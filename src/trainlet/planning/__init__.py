@@ -10,6 +10,7 @@ from trainlet.planning.fixed import plan_at
 from trainlet.planning.instructions import Compute, Free, Instruction, PageIn, PageOut
 from trainlet.planning.plan import Plan
 from trainlet.planning.planner import make_plan
+from trainlet.planning.poet_instances import read_poet_instance
 from trainlet.planning.problem import OpSpec, Overwrite, PagingCost, Problem, ValueSpec
 from trainlet.planning.problem_json import problem_from_json, problem_to_json
 from trainlet.planning.timeline import Timeline, timeline_of
@@ -34,5 +35,6 @@ __all__ = [
     "plan_at",
     "problem_from_json",
     "problem_to_json",
+    "read_poet_instance",
     "timeline_of",
 ]

@@ -11,12 +11,13 @@ from trainlet.planning.check_rules import (
     best_saving,
     blocks_of,
     declared_overwrite,
+    paging_price,
     rounded,
     state_versions,
 )
 from trainlet.planning.instructions import Compute, Free, Instruction, PageIn, PageOut, describe
 from trainlet.planning.plan import Overlap, Plan, copy_key, scratch_key
-from trainlet.planning.problem import OpSpec, PagingCost, Problem
+from trainlet.planning.problem import OpSpec, Problem
 from trainlet.planning.violations import Violation
 
 
@@ -113,8 +114,8 @@ class Replay:
         for output in op.outputs:
             self._appear(output, op)
         self._pay(op.seconds, op.joules)
-        saved = best_saving(self.problem, op, self._freed_next())
-        self._count_bytes(rounded(op.scratch_bytes, self.problem.alignment), saved)
+        size = rounded(op.scratch_bytes, self.problem.alignment)
+        self._count_bytes(size, best_saving(self.problem, op, self._freed_next()))
         if scratch is not None:
             self._map.release(scratch)
 
@@ -132,14 +133,15 @@ class Replay:
 
     def _page_out(self, value: str) -> None:
         self._read(value)
-        size = self.problem.value_by_name[value].bytes
+        spec = self.problem.value_by_name[value]
+        size = spec.bytes
         if value in self._stored:
             self._blame("paged-out-twice", f"{value!r} lies in storage already")
         else:
             self._stored.add(value)
             self.stored_bytes += size
         self.paged_out_bytes += size
-        self._pay_paging(self.problem.page_out, size)
+        self._pay(*paging_price(self.problem.page_out, size, spec.page_out_joules))
         capacity, limit = self.problem.storage_bytes, self.problem.write_limit_bytes
         if self.stored_bytes > capacity:
             self._blame(
@@ -157,7 +159,8 @@ class Replay:
     def _page_in(self, value: str) -> None:
         if value not in self._stored:
             self._blame("page-in-unstored", f"{value!r} was never paged out")
-        self._pay_paging(self.problem.page_in, self.problem.value_by_name[value].bytes)
+        spec = self.problem.value_by_name[value]
+        self._pay(*paging_price(self.problem.page_in, spec.bytes, spec.page_in_joules))
         self._appear(value)
 
     # -- bytes ----------------------------------------------------------------------------------
@@ -280,9 +283,6 @@ class Replay:
     def _pay(self, seconds: float, joules: float) -> None:
         self._seconds.append(seconds)
         self._joules.append(joules)
-
-    def _pay_paging(self, cost: PagingCost, size: int) -> None:
-        self._pay(cost.seconds(size), cost.joules(size))
 
     def _finish(self) -> None:
         for op in self.problem.ops:

@@ -8,7 +8,7 @@ from collections import Counter
 from trainlet.planning.check_bytes import Block
 from trainlet.planning.instructions import Compute, PageIn
 from trainlet.planning.plan import Plan, copy_key, scratch_key
-from trainlet.planning.problem import OpSpec, Overwrite, Problem
+from trainlet.planning.problem import OpSpec, Overwrite, PagingCost, Problem
 from trainlet.planning.violations import Violation
 
 
@@ -79,6 +79,14 @@ def declared_overwrite(op: OpSpec | None, output: str, source: str) -> Overwrite
         if (overwrite.output, overwrite.input) == (output, source):
             return overwrite
     return None
+
+
+def paging_price(cost: PagingCost, size: int, own_joules: float | None) -> tuple[float, float]:
+    """Seconds and joules to move ``size`` bytes; the value's own joules, if any, come first."""
+    joules = own_joules
+    if joules is None:
+        joules = cost.latency_joules + cost.joules_per_byte * size
+    return cost.latency_seconds + cost.seconds_per_byte * size, joules
 
 
 def best_saving(problem: Problem, op: OpSpec, freed_next: set[str]) -> int:

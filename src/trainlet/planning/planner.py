@@ -72,9 +72,10 @@ def _costs(problem: Problem, instructions: tuple[Instruction, ...]) -> tuple[flo
             case PageOut(value) | PageIn(value):
                 is_out = isinstance(instruction, PageOut)
                 price = problem.page_out if is_out else problem.page_in
+                energy = problem.page_out_joules if is_out else problem.page_in_joules
                 size = problem.value_by_name[value].bytes
                 seconds.append(price.seconds(size))
-                joules.append(price.joules(size))
+                joules.append(energy(value))
                 written += size if is_out else 0
             case _:
                 pass

@@ -15,10 +15,16 @@ from trainlet.planning.problem_rules import problems_of
 
 @dataclass(frozen=True)
 class ValueSpec:
-    """A value and its size in bytes; in the arena it takes up the next multiple of alignment."""
+    """A value and its size in bytes; in the arena it takes up the next multiple of alignment.
+
+    ``page_out_joules`` and ``page_in_joules``, where given, are what moving this value costs, in
+    place of what the problem's rates say.
+    """
 
     name: str
     bytes: int
+    page_out_joules: float | None = None
+    page_in_joules: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,18 @@ class Problem:
     def producer(self) -> dict[str, str]:
         """Value name -> name of the operator that makes it; inputs have none."""
         return {output: op.name for op in self.ops for output in op.outputs}
+
+    def page_out_joules(self, value: str) -> float:
+        """Joules to write a value to storage."""
+        spec = self.value_by_name[value]
+        own = spec.page_out_joules
+        return self.page_out.joules(spec.bytes) if own is None else own
+
+    def page_in_joules(self, value: str) -> float:
+        """Joules to read a value from storage."""
+        spec = self.value_by_name[value]
+        own = spec.page_in_joules
+        return self.page_in.joules(spec.bytes) if own is None else own
 
     def align(self, size: int) -> int:
         """``size`` rounded up to a multiple of the alignment."""

@@ -75,7 +75,12 @@ def _object(kind: type[_T]) -> Callable[[Any, str], _T]:
 _NAMES = _many(_text)
 _RATES = {field.name: _number for field in fields(PagingCost)}
 _READERS: dict[type, dict[str, Callable[[Any, str], Any]]] = {
-    ValueSpec: {"name": _text, "bytes": _whole},
+    ValueSpec: {
+        "name": _text,
+        "bytes": _whole,
+        "page_out_joules": _optional(_number),
+        "page_in_joules": _optional(_number),
+    },
     Overwrite: {"output": _text, "input": _text, "lag": _whole},
     PagingCost: dict(_RATES),
     OpSpec: {

@@ -34,6 +34,10 @@ def _faults(problem: Problem) -> Iterator[str]:
     for value in problem.values:
         if not _is_count(value.bytes):
             yield f"value {value.name!r} has {value.bytes!r} bytes; give a whole number >= 0"
+        for what in ("page_out_joules", "page_in_joules"):
+            number = getattr(value, what)
+            if number is not None and not _is_cost(number):
+                yield f"value {value.name!r} has {what} {number!r}; give a finite number >= 0"
     for op in problem.ops:
         yield from _op_faults(problem, op, known)
     for role, names in (("input", problem.inputs), ("output", problem.outputs)):
