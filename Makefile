@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo       install into $(VENV) and run the demo on the emulated device"
-	@echo "make test       every test (about fifteen minutes on two cores)"
+	@echo "make test       every test (about five minutes on two cores)"
 	@echo "make test-fast  the tests that take seconds"
 	@echo "make lint       ruff and mypy"
 	@echo "make table      measure the networks of the paper again (needs ../shared)"
